@@ -187,6 +187,12 @@ void MediaColumn::blobs(int64_t row, std::vector<MediaCell>* out) const {
   }
 }
 
+void write_blob_in_shard(uint64_t offset, uint64_t size_bytes, ByteWriter* extra) {
+  extra->u8(kKeptInShard);
+  extra->varint(offset);
+  extra->varint(size_bytes);
+}
+
 Status note_media_rows(const ShardJob& job, const arrow::Table& table, uint64_t first_row,
                        const ShardOffset& offset_of, MediaNotes* notes, ShardPart* part,
                        ByteWriter* extra) {

@@ -57,6 +57,10 @@ Status note_media_rows(const ShardJob& job, const arrow::Table& table, uint64_t 
                        const ShardOffset& offset_of, MediaNotes* notes, ShardPart* part,
                        ByteWriter* extra);
 
+// Of a blob that lies in the shard as it is: what note_media_rows() writes, for formats that find
+// their blobs by themselves. A row is a varint count and its blobs, field by field.
+void write_blob_in_shard(uint64_t offset, uint64_t size_bytes, ByteWriter* extra);
+
 // Where the blobs of a block are, all rows; false: not what was written.
 bool read_media_rows(ByteReader* extra, const model::ShardEntry& shard, size_t rows,
                      const std::vector<model::MediaField>& media, MediaPlaces* out);

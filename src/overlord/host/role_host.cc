@@ -186,7 +186,7 @@ void RoleHost::make_loader(const Address& address, bool standby) {
   const SourceIndex s = address.index;
   const std::shared_ptr<const loader::OpenSource>& source = job_->sources[s];
   const model::Source& spec = job_->spec.sources[s];
-  const bool ready_tokens = model::is_bare_tokens(spec.format);
+  const bool ready_tokens = model::is_bare_tokens(spec.format) && !model::delivers_media(spec);
   if (!standby) active_[address] = versions_of(address).generation;
   Hosted& home = make_home(address);
   loader::LoaderStart start;

@@ -10,6 +10,9 @@ from overlord._src.errors import Problem
 
 WEBDATASET = "webdataset"
 _WITH_COLUMNS = ("parquet", "arrow", "mds")
+_WITH_MODES = "megatron"
+_WITH_MEDIA = (WEBDATASET, *_WITH_COLUMNS, _WITH_MODES)
+_MODES = tuple(str(mode) for mode in range(1, 128))
 MOST_MEDIA_BYTES = 2**32 - 2
 
 
@@ -21,12 +24,12 @@ def media_problems(source: SourceConfig, kind: str | None) -> Iterator[Problem]:
         yield Problem(
             ("limits", "max_media"), "too large", source.limits.max_media, "less than 4 GiB"
         )
-    if source.media and kind is not None and kind not in (WEBDATASET, *_WITH_COLUMNS):
+    if source.media and kind is not None and kind not in _WITH_MEDIA:
         yield Problem(
             ("media",),
             f"{kind} files have no media",
             ", ".join(source.media),
-            f"a source of format {' or '.join((WEBDATASET, *_WITH_COLUMNS))}",
+            f"a source of format {' or '.join(_WITH_MEDIA)}",
             "remove it, or write the source in one of these formats",
         )
     for name, field in source.media.items():
@@ -146,6 +149,10 @@ def _place_problems(name: str, places: list[str], kind: str | None) -> Iterator[
     path = ("media", name)
     if kind in _WITH_COLUMNS and len(places) > 1:
         yield Problem(path, "names more than one column", places, "one column")
+        return
+    if kind == _WITH_MODES and (len(places) > 1 or places[0] not in _MODES):
+        allowed = f"one number, {_MODES[0]} to {_MODES[-1]}, in quotes"
+        yield Problem(path, "names no mode of sequences", places, allowed)
         return
     if len(set(places)) < len(places):
         yield Problem(path, "lists an extension twice", places)

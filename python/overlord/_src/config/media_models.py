@@ -83,7 +83,8 @@ class MediaConfig(ConfigModel):
         alias="from",
         description="webdataset: member extensions, the first that a sample has counts; "
         "Parquet and Arrow: one column, of bytes, of struct{bytes, path}, or of paths of files "
-        "beside the shard",
+        "beside the shard; MDS: one column of pictures or bytes; Megatron: the mode of their "
+        "sequences",
     )
     many: bool = Field(
         default=False,

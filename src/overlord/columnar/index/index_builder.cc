@@ -11,6 +11,7 @@
 
 #include "overlord/base/enum_names.h"
 #include "overlord/columnar/formats/arrow/arrow_batch.h"
+#include "overlord/columnar/formats/megatron/sequence_media.h"
 #include "overlord/columnar/index/index_file.h"
 #include "overlord/columnar/index/index_layout.h"
 #include "overlord/columnar/index/index_naming.h"
@@ -78,7 +79,7 @@ Status check_media(const model::Source& source, const IndexOptions& options,
                    const std::string& where) {
   const std::vector<model::MediaField>& media = source.media;
   if (media.empty()) return {};
-  if (model::is_bare_tokens(source.format) || source.format == model::Format::kJsonl) {
+  if (source.format == model::Format::kTokens || source.format == model::Format::kJsonl) {
     return invalid_argument(where + "its format has no media; write the source as webdataset, " +
                             "Parquet, Arrow or MDS, or remove `media`");
   }
@@ -95,6 +96,10 @@ Status check_media(const model::Source& source, const IndexOptions& options,
     if (field.from.empty() || (!members && field.from.size() != 1)) {
       return invalid_argument(where + "media " + quote(field.name) +
                               (members ? " names no member extension" : " must name one column"));
+    }
+    if (source.format == model::Format::kMegatron && !mode_of(field)) {
+      return invalid_argument(where + "media " + quote(field.name) +
+                              " must name the mode of its sequences, 1 to 127");
     }
   }
   if (options.probe != nullptr && options.probe->values_per_blob() > kMaxProbeValues) {

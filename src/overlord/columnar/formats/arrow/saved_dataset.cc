@@ -98,7 +98,8 @@ Result<std::vector<std::string>> expand_saved_dataset(runtime::Storage& storage,
   if (dict) return several_splits(directory, *dict);
   if (uri.ends_with('/')) {
     return not_found(quote(uri) + " is no directory that save_to_disk wrote: it has neither " +
-                     "state.json nor dataset_dict.json");
+                     "state.json nor dataset_dict.json; other folders say what they are with "
+                     "`format: mds` or `format: energon`");
   }
   return std::vector<std::string>{uri};
 }

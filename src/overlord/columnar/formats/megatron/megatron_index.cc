@@ -6,6 +6,7 @@
 #include "overlord/base/bytes.h"
 #include "overlord/base/hash.h"
 #include "overlord/columnar/formats/megatron/megatron_files.h"
+#include "overlord/columnar/formats/megatron/sequence_media.h"
 #include "overlord/columnar/formats/tokens/document_blocks.h"
 #include "overlord/runtime/quote.h"
 
@@ -21,6 +22,7 @@ struct Header {
   Element element = Element::kI32;
   uint64_t sequences = 0;
   uint64_t boundaries = 0;  // length of the document index: documents + 1
+  bool modes = false;       // every sequence has one
 };
 
 // One array of the .idx, read forward in pieces.
@@ -109,45 +111,118 @@ Result<Header> read_header(const ShardJob& job) {
     return idx_error(job, "claims more sequences or documents than it has bytes for");
   }
   const uint64_t needed = kHeaderBytes + header.sequences * 12 + header.boundaries * 8;
-  if (size == needed + header.sequences && header.sequences > 0) {
-    return idx_error(job, "is multimodal (it has sequence modes); only text is supported",
+  header.modes = size == needed + header.sequences && header.sequences > 0;
+  if (header.modes && element_bytes(header.element) != 4) {
+    return idx_error(job, "is multimodal (it has sequence modes), and its numbers are not of 32 bits",
                      Code::kInvalidArgument);
   }
-  if (size != needed) {
+  if (!header.modes && !job.source->media.empty()) {
+    return idx_error(job, "has text alone (no sequence modes), and `media` asks for more",
+                     Code::kInvalidArgument);
+  }
+  if (size != needed && !header.modes) {
     return idx_error(
         job, "has " + std::to_string(size) + " bytes, its header needs " + std::to_string(needed));
   }
   return header;
 }
 
-// Adds up the sequences of one document, which must lie back to back in the .bin.
-Result<TokenDocument> read_document(const ShardJob& job, uint64_t row, uint64_t sequences,
-                                    uint64_t width, ArrayStream<int32_t>* lengths,
-                                    ArrayStream<int64_t>* pointers) {
-  TokenDocument document;
-  const uint64_t bin_bytes = job.file.fingerprint.size_bytes;
-  const auto error = [&](const std::string& what) {
-    return idx_error(job, "document " + std::to_string(row) + ": " + what);
-  };
-  for (uint64_t i = 0; i < sequences; ++i) {
-    OVERLORD_TRY(const int32_t length, lengths->next());
-    OVERLORD_TRY(const int64_t pointer, pointers->next());
-    if (length < 0 || pointer < 0) return error("negative length or pointer");
-    const auto offset = static_cast<uint64_t>(pointer);
-    const uint64_t bytes = static_cast<uint64_t>(length) * width;
-    if (offset > bin_bytes || bytes > bin_bytes - offset) {
-      return error("points past the end of the .bin (offset " + std::to_string(offset) + ", " +
-                   std::to_string(bytes) + " of " + std::to_string(bin_bytes) +
-                   " bytes); is the .bin cut short?");
+struct Document {
+  TokenDocument text;
+  std::vector<PackedFile> files;
+  std::string fault;  // why it cannot be used, though the files are whole
+};
+
+// The arrays of an .idx, read forward together.
+class Sequences {
+ public:
+  Sequences(const ShardJob& job, const Header& header)
+      : job_(job),
+        header_(header),
+        lengths_(job, kHeaderBytes, header.sequences),
+        pointers_(job, kHeaderBytes + header.sequences * 4, header.sequences),
+        modes_(job, kHeaderBytes + header.sequences * 12 + header.boundaries * 8,
+               header.modes ? header.sequences : 0) {}
+
+  // Adds up the text of one document, which must lie back to back in the .bin.
+  Result<Document> document(uint64_t row, uint64_t sequences) {
+    Document document;
+    const uint64_t width = element_bytes(header_.element);
+    bool begun = false;
+    for (uint64_t i = 0; i < sequences; ++i) {
+      OVERLORD_TRY(const PackedFile next, sequence(row));
+      if (next.mode != 0) {
+        document.files.push_back(next);
+        continue;
+      }
+      if (!begun) document.text.offset = next.offset;
+      begun = true;
+      if (next.offset != document.text.offset + document.text.tokens * width) {
+        const std::string what = "its sequences are not contiguous in the .bin (sequence " +
+                                 std::to_string(i) + " at offset " + std::to_string(next.offset) +
+                                 ")";
+        if (!header_.modes) return error(row, what);
+        document.fault = "text between media: " + what;
+      }
+      document.text.tokens += next.size_bytes / width;
     }
-    if (i == 0) document.offset = offset;
-    if (offset != document.offset + document.tokens * width) {
-      return error("its sequences are not contiguous in the .bin (sequence " + std::to_string(i) +
-                   " at offset " + std::to_string(offset) + ")");
-    }
-    document.tokens += static_cast<uint64_t>(length);
+    return document;
   }
-  return document;
+
+  void hash_into(std::vector<uint64_t>* hashes) const {
+    hashes->push_back(lengths_.hash());
+    hashes->push_back(pointers_.hash());
+  }
+  uint64_t modes_hash() const { return modes_.hash(); }
+
+ private:
+  Status error(uint64_t row, const std::string& what) const {
+    return idx_error(job_, "document " + std::to_string(row) + ": " + what);
+  }
+
+  Result<PackedFile> sequence(uint64_t row) {
+    const uint64_t bin_bytes = job_.file.fingerprint.size_bytes;
+    OVERLORD_TRY(const int32_t length, lengths_.next());
+    OVERLORD_TRY(const int64_t pointer, pointers_.next());
+    PackedFile next;
+    if (header_.modes) {
+      OVERLORD_TRY(next.mode, modes_.next());
+    }
+    if (length < 0 || pointer < 0) return error(row, "negative length or pointer");
+    next.offset = static_cast<uint64_t>(pointer);
+    next.size_bytes = static_cast<uint64_t>(length) * element_bytes(header_.element);
+    if (next.offset > bin_bytes || next.size_bytes > bin_bytes - next.offset) {
+      return error(row, "points past the end of the .bin (offset " + std::to_string(next.offset) +
+                            ", " + std::to_string(next.size_bytes) + " of " +
+                            std::to_string(bin_bytes) + " bytes); is the .bin cut short?");
+    }
+    return next;
+  }
+
+  const ShardJob& job_;
+  const Header& header_;
+  ArrayStream<int32_t> lengths_;
+  ArrayStream<int64_t> pointers_;
+  ArrayStream<int8_t> modes_;
+};
+
+// A document with its media, where the source wants them.
+Status take_document(const ShardJob& job, const Document& document, DocumentBlocks* documents,
+                     SequenceMedia* media, ShardPart* part) {
+  std::string fault = document.fault;
+  const bool with_media = !job.source->media.empty();
+  if (with_media) {
+    OVERLORD_TRY(const std::string wrong, media->take(document.files));
+    if (fault.empty()) fault = wrong;
+  }
+  const size_t bad = part->bad.size();
+  if (fault.empty()) {
+    documents->add(document.text);
+  } else {
+    documents->add_bad(document.text, fault);
+  }
+  if (with_media) media->end_document(part->bad.size() > bad);
+  return {};
 }
 
 }  // namespace
@@ -163,9 +238,7 @@ Result<std::string> megatron_bin_uri(const std::string& listed) {
 
 Result<ShardPart> index_megatron_shard(const ShardJob& job) {
   OVERLORD_TRY(const Header header, read_header(job));
-  const uint64_t width = element_bytes(header.element);
-  ArrayStream<int32_t> lengths(job, kHeaderBytes, header.sequences);
-  ArrayStream<int64_t> pointers(job, kHeaderBytes + header.sequences * 4, header.sequences);
+  Sequences sequences(job, header);
   ArrayStream<int64_t> boundaries(job, kHeaderBytes + header.sequences * 12, header.boundaries);
 
   ShardPart part;
@@ -173,6 +246,7 @@ Result<ShardPart> index_megatron_shard(const ShardJob& job) {
   part.entry.fingerprint = job.file.fingerprint;
   part.companion = job.companion.fingerprint;
   DocumentBlocks documents(job, header.element, &part);
+  SequenceMedia media(job, &part);
   uint64_t sequence = 0;
   for (uint64_t i = 0; i < header.boundaries; ++i) {
     OVERLORD_TRY(const int64_t boundary, boundaries.next());
@@ -182,18 +256,21 @@ Result<ShardPart> index_megatron_shard(const ShardJob& job) {
                                 std::to_string(i) + " is " + std::to_string(boundary) + ")");
     }
     if (i == 0) continue;
-    OVERLORD_TRY(const TokenDocument document,
-                 read_document(job, i - 1, static_cast<uint64_t>(boundary) - sequence, width,
-                               &lengths, &pointers));
+    OVERLORD_TRY(const Document document,
+                 sequences.document(i - 1, static_cast<uint64_t>(boundary) - sequence));
     sequence = static_cast<uint64_t>(boundary);
-    documents.add(document);
+    OVERLORD_RETURN_IF_ERROR(take_document(job, document, &documents, &media, &part));
   }
   if (sequence != header.sequences) {
     return idx_error(job, "document index ends at sequence " + std::to_string(sequence) + " of " +
                               std::to_string(header.sequences));
   }
-  const uint64_t hashes[3] = {lengths.hash(), pointers.hash(), boundaries.hash()};
-  part.scanned = hash64(hashes, sizeof hashes);
+  if (!job.source->media.empty()) media.finish();
+  std::vector<uint64_t> hashes;
+  sequences.hash_into(&hashes);
+  hashes.push_back(boundaries.hash());
+  if (header.modes) hashes.push_back(sequences.modes_hash());
+  part.scanned = hash64(hashes.data(), hashes.size() * sizeof(uint64_t));
   return part;
 }
 

@@ -230,7 +230,7 @@ TEST(MegatronReader, RefusesBrokenFilesWithTheReason) {
       {"dtype", "abcde", dtype, Code::kBadData, "unknown dtype code 9"},
       {"float", "abcde", megatron_idx({2, 3}, 7, 4), Code::kInvalidArgument, "floating point"},
       {"cut", "abcde", good.substr(0, good.size() - 1), Code::kBadData, "its header needs"},
-      {"modes", "abcde", good + std::string(2, '\0'), Code::kInvalidArgument, "multimodal"},
+      {"modes", "abcde", good + std::string(2, '\0'), Code::kInvalidArgument, "not of 32 bits"},
       {"short bin", "abcd", good, Code::kBadData, "past the end of the .bin"},
       {"negative", "abcde", negative, Code::kBadData, "negative"},
       {"lying count", "abcde", sequences, Code::kBadData, "claims more"},
@@ -259,6 +259,144 @@ TEST(MegatronReader, MissingIdxIsNamed) {
   const Status status = build(storage, source).status();
   EXPECT_EQ(status.code(), Code::kNotFound);
   EXPECT_TRUE(contains(status.message(), "mem:/a.idx"));
+}
+
+// A file as tools/preprocess_mmdata.py of Megatron packs it.
+std::string packed_file(const std::string& bytes) {
+  const auto padding = static_cast<char>((4 - bytes.size() % 4) % 4);
+  return std::string{padding, 0, 0, 0} + bytes + std::string(static_cast<size_t>(padding), '\0');
+}
+
+struct Multimodal {
+  runtime::MemoryStorage storage;
+  model::Source source;
+  std::string bin;
+  std::vector<int32_t> lengths;
+  std::vector<int64_t> boundaries = {0};
+  std::string modes;
+
+  void add(const std::string& bytes, int mode) {
+    bin += bytes;
+    lengths.push_back(static_cast<int32_t>(bytes.size() / 4));
+    modes += static_cast<char>(mode);
+  }
+  void add_tokens(const std::vector<int32_t>& tokens) {
+    add({reinterpret_cast<const char*>(tokens.data()), tokens.size() * 4}, 0);
+  }
+  void end() { boundaries.push_back(static_cast<int64_t>(lengths.size())); }
+
+  Result<std::shared_ptr<const SourceIndex>> index(const IndexOptions& options = {}) {
+    storage.put("mem:/a.bin", bin);
+    storage.put("mem:/a.idx", megatron_idx(lengths, 4, 4, boundaries) + modes);
+    source.name = "mm";
+    source.format = model::Format::kMegatron;
+    source.files = {"mem:/a.bin"};
+    source.vocabulary = 100;
+    return build(storage, source, options);
+  }
+};
+
+void put_pairs(Multimodal* files) {
+  for (const int32_t token : {1, 2, 3}) {
+    files->add_tokens({token, 7});
+    for (int32_t i = 0; i < token; ++i) files->add(packed_file(std::string(5, 'a' + i)), 1);
+    if (token == 2) files->add(packed_file("sound"), 2);
+    files->end();
+  }
+}
+
+TEST(MegatronModes, TextIsOfMode0AndFilesAreOfTheOthers) {
+  for (const bool with_media : {false, true}) {
+    Multimodal files;
+    put_pairs(&files);
+    if (with_media) files.source.media = {{"image", {"1"}, {}, true}, {"sound", {"2"}}};
+    IndexOptions counting;
+    counting.lengths = true;
+    for (const IndexOptions& options : {IndexOptions(), counting}) {
+      const auto index = files.index(options);
+      ASSERT_TRUE(index.ok()) << index.status().message();
+      EXPECT_EQ(read_all(files.storage, **index)->tokens,
+                (std::vector<std::vector<int64_t>>{{1, 7}, {2, 7}, {3, 7}}));
+      if (!with_media) continue;
+      const auto reader = (*index)->reader();
+      std::vector<std::vector<std::string>> found;
+      for (uint32_t block = 0; block < (*index)->manifest().blocks.size(); ++block) {
+        const auto media =
+            read_media(files.storage, (*index)->manifest(), **reader, {block, {}, nullptr});
+        ASSERT_TRUE(media.ok()) << media.status().message();
+        for (const auto& list : *media) found.push_back(texts_of(list));
+      }
+      EXPECT_EQ(found, (std::vector<std::vector<std::string>>{{"aaaaa"},
+                                                              {},
+                                                              {"aaaaa", "bbbbb"},
+                                                              {"sound"},
+                                                              {"aaaaa", "bbbbb", "ccccc"},
+                                                              {}}));
+    }
+  }
+}
+
+TEST(MegatronModes, WhatCannotBeUsedIsABadRow) {
+  Multimodal files;
+  files.source.media = {{"image", {"1"}}};
+  const auto document = [&](const std::vector<std::string>& packed) {
+    files.add_tokens({1, 2});
+    for (const std::string& one : packed) files.add(one, 1);
+    files.end();
+  };
+  document({packed_file("fine")});
+  document({packed_file("two"), packed_file("of them")});
+  document({""});                           // no room for its padding
+  document({std::string("\x09\0\0\0x", 8)});  // more padding than there can be
+  document({packed_file("text on both sides")});
+  files.boundaries.back() = static_cast<int64_t>(files.lengths.size()) + 1;
+  files.add_tokens({3});
+  document({packed_file("fine again")});
+  files.add_tokens({1, 200});  // outside of the vocabulary
+  files.end();
+  IndexOptions counting;
+  counting.lengths = true;
+  const auto index = files.index(counting);
+  ASSERT_TRUE(index.ok()) << index.status().message();
+  const auto rows = read_all(files.storage, **index);
+  ASSERT_TRUE(rows.ok()) << rows.status().message();
+  using Row = std::vector<int64_t>;
+  const std::vector<Row> expected = {{1, 2}, {-1}, {-1}, {-1}, {-1}, {1, 2}, {-1}};
+  EXPECT_EQ(rows->tokens, expected);
+  const auto bad = (*index)->bad_rows();
+  ASSERT_EQ(bad.size(), 5u);
+  const char* const words[] = {"2 blobs", "no room", "padding", "text between media", "vocabulary"};
+  for (size_t i = 0; i < bad.size(); ++i) EXPECT_TRUE(contains(bad[i].second, words[i])) << bad[i].second;
+}
+
+TEST(MegatronModes, MediaOfFilesWithoutModesAreRefused) {
+  Multimodal files;
+  files.add_tokens({1, 2});
+  files.end();
+  files.modes.clear();
+  EXPECT_TRUE(files.index().ok());
+  files.source.media = {{"image", {"1"}}};
+  EXPECT_TRUE(contains(files.index().status().message(), "no sequence modes"));
+  files.source.media = {{"image", {"jpg"}}};
+  EXPECT_TRUE(contains(files.index().status().message(), "the mode of its sequences"));
+}
+
+TEST(MegatronModes, AnyByteOfAnIdxMayBeWrong) {
+  Multimodal good;
+  put_pairs(&good);
+  good.source.media = {{"image", {"1"}, {}, true}};
+  ASSERT_TRUE(good.index().ok());
+  const std::string idx = megatron_idx(good.lengths, 4, 4, good.boundaries) + good.modes;
+  for (size_t at = 0; at < idx.size(); ++at) {
+    for (const int value : {0, 1, 2, 0x7f, 0xff}) {
+      std::string bytes = idx;
+      bytes[at] = static_cast<char>(value);
+      good.storage.put("mem:/a.idx", bytes);
+      const auto index = build(good.storage, good.source);
+      if (!index.ok()) continue;
+      EXPECT_TRUE(read_all(good.storage, **index).ok());
+    }
+  }
 }
 
 }  // namespace

@@ -17,13 +17,10 @@ void DocumentBlocks::add(const TokenDocument& document) {
   const model::SourceLimits& limits = job_.source->limits;
   if (document.tokens >= model::kBadRow ||
       bytes > std::min(limits.max_document_bytes, limits.max_block_bytes)) {
-    // Alone in a block of no bytes: it is never read.
-    bad(row, "document of " + std::to_string(bytes) + " bytes is over limits.max_document (" +
-                 std::to_string(limits.max_document_bytes) + ")");
-    open_block(row, document.offset);
-    current_rows_ = job_.options->block_rows;
-    extend(0);
-    return;
+    --part_->entry.rows;
+    return add_bad(document, "document of " + std::to_string(bytes) +
+                                 " bytes is over limits.max_document (" +
+                                 std::to_string(limits.max_document_bytes) + ")");
   }
   if (document.tokens == 0) {
     bad(row, empty_row("empty document"));
@@ -40,6 +37,15 @@ void DocumentBlocks::add(const TokenDocument& document) {
   if (!has_room(bytes) || document.offset != next_offset_) open_block(row, document.offset);
   extend(bytes);
   next_offset_ = document.offset + bytes;
+}
+
+// Alone in a block of no bytes: it is never read.
+void DocumentBlocks::add_bad(const TokenDocument& document, const std::string& what) {
+  const uint64_t row = part_->entry.rows++;
+  bad(row, what);
+  open_block(row, document.offset);
+  current_rows_ = job_.options->block_rows;
+  extend(0);
 }
 
 bool DocumentBlocks::has_room(uint64_t bytes) const {

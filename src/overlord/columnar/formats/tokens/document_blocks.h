@@ -21,6 +21,8 @@ class DocumentBlocks {
   // Notes the elements in `part`, for the reader.
   DocumentBlocks(const ShardJob& job, model::Element element, ShardPart* part);
 
+  // A document that cannot be used, whatever its tokens are.
+  void add_bad(const TokenDocument& document, const std::string& what);
   // The next document; one that begins elsewhere than where the last ended begins a block.
   void add(const TokenDocument& document);
 

@@ -5,6 +5,7 @@
 
 #include "overlord/base/bytes.h"
 #include "overlord/columnar/index/indexed_reader.h"
+#include "overlord/columnar/media_columns.h"
 #include "overlord/columnar/token_checks.h"
 #include "overlord/runtime/quote.h"
 
@@ -42,7 +43,26 @@ class TokenReader final : public IndexedReader {
     return out;
   }
 
+  Result<MediaPlaces> media_places(const BlockRequest& request) const override {
+    OVERLORD_RETURN_IF_ERROR(check_request(request));
+    MediaPlaces places;
+    if (source_.media.empty()) return places;
+    ByteReader extra(file_->block_extra(request.block));
+    if (!read_media(request, &extra, &places)) return damaged(request, "media");
+    return wanted_places(std::move(places), source_.media.size(), request.rows);
+  }
+
  private:
+  bool read_media(const BlockRequest& request, ByteReader* extra, MediaPlaces* out) const {
+    const model::BlockEntry& entry = block(request.block);
+    return read_media_rows(extra, file_->shards()[entry.shard], entry.rows, source_.media, out);
+  }
+
+  Status damaged(const BlockRequest& request, const char* what) const {
+    return block_error(request.block,
+                       "index is damaged (" + std::string(what) + "); run `overlord index`");
+  }
+
   Element element_of(const BlockRequest& request) const {
     return elements_[block(request.block).shard];
   }
@@ -58,18 +78,21 @@ class TokenReader final : public IndexedReader {
       counts[row] = lengths[row] == model::kBadRow ? 0 : lengths[row];
     }
     ByteReader noted(file_->block_extra(request.block));
+    if (MediaPlaces places; !source_.media.empty() && !read_media(request, &noted, &places)) {
+      return damaged(request, "media");
+    }
     while (!noted.at_end()) {
       const uint64_t row = noted.varint();
       const uint64_t count = noted.varint();
       if (noted.failed() || row >= entry.rows || count > entry.size_bytes) {
-        return block_error(request.block, "index is damaged (bad documents); run `overlord index`");
+        return damaged(request, "bad documents");
       }
       counts[row] = count;
     }
     uint64_t end = 0;
     for (uint64_t& count : counts) count = end += count;
     if (end * element_bytes(element_of(request)) != entry.size_bytes) {
-      return block_error(request.block, "index is damaged (lengths); run `overlord index`");
+      return damaged(request, "lengths");
     }
     return counts;
   }
@@ -167,8 +190,14 @@ Result<std::unique_ptr<BlockReader>> make_token_reader(std::shared_ptr<const Ind
 
 void note_bad_documents(const std::vector<uint32_t>& stored_lengths, ShardPart* part) {
   ByteWriter extras;
+  const std::vector<uint64_t> media_ends = std::move(part->block_extra_ends);
   part->block_extra_ends.clear();
-  for (const model::BlockEntry& entry : part->blocks) {
+  for (size_t block = 0; block < part->blocks.size(); ++block) {
+    const model::BlockEntry& entry = part->blocks[block];
+    if (!media_ends.empty()) {
+      const uint64_t begin = block == 0 ? 0 : media_ends[block - 1];
+      extras.raw(part->block_extras.data() + begin, media_ends[block] - begin);
+    }
     for (uint32_t row = 0; row < entry.rows; ++row) {
       const uint32_t stored = stored_lengths[entry.first_row + row];
       const bool now_bad = part->lengths[entry.first_row + row] == model::kBadRow;

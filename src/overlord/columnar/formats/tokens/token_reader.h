@@ -15,7 +15,7 @@ Result<std::unique_ptr<BlockReader>> make_token_reader(std::shared_ptr<const Ind
                                                        const model::Source& source);
 
 // Records of rows that were found bad by decoding although they have bytes: the reader has to step
-// over them. Called once the lengths of `part` are final.
+// over them. Called once the lengths of `part` are final; they come behind what is kept of media.
 void note_bad_documents(const std::vector<uint32_t>& stored_lengths, ShardPart* part);
 
 }  // namespace overlord::columnar
