@@ -130,10 +130,8 @@ def test_another_marker_is_another_source(tmp_path: Path) -> None:
         loader.load_state_dict(states[1])
 
 
-def test_media_of_lines_are_refused(tmp_path: Path) -> None:
+def test_what_a_row_is_is_said_once(tmp_path: Path) -> None:
     chat_tokenizer(tmp_path / "model")
-    with pytest.raises(ol.ConfigError, match="jsonl files have no media"):
-        ol.job(config_of(tmp_path, "a.jsonl", media={"image": "images"}))
     with pytest.raises(ol.ConfigError, match="says already what a row is"):
         ol.job(config_of(tmp_path, "a.jsonl", text="t"))
 

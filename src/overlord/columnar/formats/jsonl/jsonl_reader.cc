@@ -42,7 +42,7 @@ class JsonlReader final : public TextBlockReader {
  protected:
   Result<RowBlock> parse(const BlockRequest& request, std::string_view head, std::string_view text,
                          size_t readable) const override {
-    const bool elements = head == kElements;
+    const bool elements = head == kJsonElements;
     const char* const end = text.data() + text.size() + readable;
     if (!elements && block(request.block).offset == 0 && text.starts_with(kByteOrderMark)) {
       text.remove_prefix(kByteOrderMark.size());

@@ -18,7 +18,7 @@ constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // may stand before
 
 // How the records of a block are parted (RecordBlocks::set_head). Blocks of lines have none, unless
 // something follows it.
-constexpr std::string_view kLines = "l", kElements = "e";
+constexpr std::string_view kJsonLines = "l", kJsonElements = "e";
 
 Result<ShardPart> index_jsonl_shard(const ShardJob& job);
 
