@@ -96,7 +96,8 @@ class ArrayCutter {
 Status cut(const ShardJob& job, TextStream* stream, RecordBlocks* blocks) {
   OVERLORD_TRY(std::string_view piece, stream->next());
   const bool is_array = may_be_array(job.file.uri) && begins_array(piece);
-  if (is_array || !job.source->media.empty()) blocks->set_head(is_array ? kJsonElements : kJsonLines);
+  if (is_array || !job.source->media.empty())
+    blocks->set_head(is_array ? kJsonElements : kJsonLines);
   if (is_array) blocks->set_unit("element");
   LineCutter lines(blocks);
   ArrayCutter elements(blocks);
