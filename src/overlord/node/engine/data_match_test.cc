@@ -96,7 +96,7 @@ TEST_F(DataMatch, AdvisesTheIndexThatTheStateMayHaveBeenSavedWith) {
   EXPECT_TRUE(advised("run `overlord index --lengths`"));
   open(model::Format::kMegatron, true);
   saved_.source_digests[0] = {1, 2};
-  EXPECT_TRUE(advised("a count of Megatron files"));
+  EXPECT_TRUE(advised("a count of bare tokens"));
   EXPECT_TRUE(advised("demo.index' away, run `overlord index` without --lengths")) << *advice();
 }
 
